@@ -32,7 +32,17 @@ test: $(STAMP) ## Lance tous les tests : paquet, outils, notebooks, livre constr
 
 .PHONY: check
 check: $(STAMP) ## Vérifie sans rien exécuter : notebooks à jour, style, types (moins de 30 s)
-	@$(PY) -m tools.check
+	@failed=0; \
+	$(PY) -m tools.weave --check || failed=1; \
+	$(PY) -m ruff check . || { failed=1; echo "Style : corrigez les lignes ci-dessus (« make format » règle ce qui peut l'être seul)." >&2; }; \
+	$(PY) -m ruff format --check . || { failed=1; echo "Mise en forme : lancez « make format »." >&2; }; \
+	$(PY) -m mypy || { failed=1; echo "Types : corrigez les lignes ci-dessus." >&2; }; \
+	if [ $$failed = 1 ]; then echo "Vérification échouée : voir les messages ci-dessus." >&2; exit 1; fi; \
+	echo "Tout est en ordre."
+
+.PHONY: format
+format: $(STAMP) ## Met le code en forme et corrige le style automatiquement
+	@$(PY) -m ruff check --fix . ; $(PY) -m ruff format .
 
 .PHONY: notebooks
 notebooks: $(STAMP) ## Régénère notebooks/ depuis book/chapters et memoire

@@ -13,6 +13,16 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
 
+# Textes que les thèmes écrivent en anglais sans passer par leurs catalogues de traduction.
+FRENCH = {
+    ' - Home"': ' : accueil"',
+    'aria-label="Main"': 'aria-label="Chapitres"',
+    "Toggle primary sidebar": "Afficher ou masquer les chapitres",
+    "Toggle secondary sidebar": "Afficher ou masquer le plan de la page",
+    "Toggle hidden content": "Afficher ou masquer ce contenu",
+    "Solution de<a": "Solution\u00a0: <a",
+}
+
 _CHAPTER = re.compile(r"(?:^|/)(\d\d)_[^/]*$")
 
 
@@ -50,6 +60,19 @@ def remove_thebe(app: Sphinx) -> None:
     app.registry.css_files[:] = [each for each in app.registry.css_files if each[0] != "sphinx-thebe.css"]
 
 
+def translate_templates(app: Sphinx) -> None:
+    """Traduit dans chaque page écrite les textes de FRENCH."""
+    render = app.builder.templates.render
+
+    def render_in_french(template: str, context: dict[str, Any]) -> str:
+        page: str = render(template, context)
+        for english, french in FRENCH.items():
+            page = page.replace(english, french)
+        return page
+
+    app.builder.templates.render = render_in_french
+
+
 def is_readable(record: logging.LogRecord) -> bool:
     """Ne garde, outre les avertissements, que la progression de Sphinx, qui est en français."""
     return record.levelno > logging.INFO or record.name.startswith("sphinx.sphinx.")
@@ -61,6 +84,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.setup_extension(name)
     remove_thebe(app)
     number_by_file_name()
+    app.connect("builder-inited", translate_templates)
     for handler in logging.getLogger("sphinx").handlers:
         handler.addFilter(is_readable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -25,7 +25,14 @@ from typing import Any
 
 import nbformat
 import yaml
-from jupytext.myst import MystMetadataParsingError, myst_to_notebook
+from jupytext.myst import (
+    CODE_DIRECTIVE,
+    MystMetadataParsingError,
+    get_parser,
+    myst_to_notebook,
+    read_cell_metadata,
+    read_fenced_cell,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = "book/chapters"
@@ -35,6 +42,7 @@ KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "nam
 LANGUAGE_INFO = {"file_extension": ".py", "mimetype": "text/x-python", "name": "python", "pygments_lexer": "ipython3"}
 MARKERS = ("SOLUTION", "HIDDEN TESTS")
 
+_HEADER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 _MARKER = re.compile(r"^\s*###\s*(BEGIN|END)\s+(.*?)\s*$")
 _FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
 _LABEL = re.compile(
@@ -76,7 +84,8 @@ def weave(root: Path) -> dict[Path, bytes]:
             problems += error.problems
         except UnicodeDecodeError as error:
             problems.append(Problem(name, 1, f"le fichier n'est pas en UTF-8 ({error.reason}, octet {error.start})."))
-    problems += duplicate_labels(root)
+    if not problems:
+        problems = duplicate_labels(root)
     if problems:
         raise WeaveError(problems)
     return woven
@@ -85,26 +94,12 @@ def weave(root: Path) -> dict[Path, bytes]:
 def weave_chapter(text: str, name: str) -> bytes:
     """Transforme le texte d'un chapitre en notebook ; ``name`` est le chemin cité dans les erreurs."""
     check_front_matter(text, name)
-    try:
-        parsed = myst_to_notebook(text, add_source_map=True)
-    except MystMetadataParsingError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        detail = str(error).splitlines()[-1].strip()
-        line = int(found[1]) if found else 1
-        raise WeaveError([Problem(name, line, f"options de cellule illisibles (YAML invalide : {detail}).")]) from error
-
+    check_cell_options(text, name)
     problems: list[Problem] = []
     cells = []
     slug = Path(name).stem
-    for index, (cell, start) in enumerate(zip(parsed.cells, parsed.metadata["source_map"], strict=True)):
-        line = start if cell.cell_type == "code" else start + 1
-        metadata = cell.metadata
-        if not isinstance(metadata, dict):
-            problems.append(
-                Problem(name, line, f"options de cellule illisibles : un dictionnaire est attendu, pas « {metadata} ».")
-            )
-            continue
-        body = cell.source
+    for index, (cell, line) in enumerate(parse(text)):
+        metadata, body = cell.metadata, cell.source
         if cell.cell_type == "code":
             problems += unbalanced_markers(body, name, line)
             if "source" in metadata:
@@ -129,10 +124,27 @@ def weave_chapter(text: str, name: str) -> bytes:
     return (text.rstrip("\n") + "\n").encode("utf-8")
 
 
+def parse(text: str) -> list[tuple[Any, int]]:
+    """Rend les cellules d'un texte MyST, chacune avec la ligne où elle commence ; l'en-tête est laissé de côté."""
+    header = _HEADER.match(text)
+    if header:
+        text = "\n" * header[0].count("\n") + text[header.end() :]
+    lines = text.splitlines()
+    parsed = myst_to_notebook(text, add_source_map=True)
+    cells = []
+    for cell, start in zip(parsed.cells, parsed.metadata["source_map"], strict=True):
+        if cell.cell_type == "markdown":
+            while not lines[start].strip():
+                start += 1
+            start += 1
+        cells.append((cell, start))
+    return cells
+
+
 def check_front_matter(text: str, name: str) -> None:
     """Exige un en-tête YAML qui déclare le format jupytext et le noyau python3."""
     example = "un chapitre commence par un en-tête « --- » qui contient « jupytext: » et « kernelspec: »"
-    found = re.match(r"---[ \t]*\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
+    found = _HEADER.match(text)
     if not found:
         raise WeaveError([Problem(name, 1, f"en-tête absent : {example}.")])
     try:
@@ -146,6 +158,22 @@ def check_front_matter(text: str, name: str) -> None:
     kernel = header.get("kernelspec")
     if not isinstance(kernel, dict) or kernel.get("name") != "python3":
         raise WeaveError([Problem(name, 1, "en-tête incomplet : « kernelspec: » doit avoir « name: python3 ».")])
+
+
+def check_cell_options(text: str, name: str) -> None:
+    """Exige des options de cellule lisibles et conformes au format des notebooks."""
+    problems = []
+    for token in get_parser().parse(text):
+        try:
+            if token.type == "fence" and token.info.startswith(CODE_DIRECTIVE):
+                nbformat.v4.new_code_cell("", metadata=read_fenced_cell(token, 0, "Code")[0])
+            elif token.type == "myst_block_break":
+                read_cell_metadata(token, 0)
+        except (MystMetadataParsingError, nbformat.ValidationError) as error:
+            detail = str(error).splitlines()[0]
+            problems.append(Problem(name, token.map[0] + 1, f"options de cellule illisibles ({detail})."))
+    if problems:
+        raise WeaveError(problems)
 
 
 def source_text(target: object, body: str) -> tuple[str, str | None]:
@@ -215,7 +243,7 @@ def duplicate_labels(root: Path) -> list[Problem]:
     first: dict[str, str] = {}
     for path in sorted((root / "book").rglob("*.md")):
         name = path.relative_to(root).as_posix()
-        for label, line in labels(path.read_text("utf-8", errors="replace")):
+        for label, line in labels(path.read_text("utf-8")):
             here = f"{name}:{line}"
             if label in first:
                 problems.append(Problem(name, line, f"étiquette « {label} » déjà définie en {first[label]}."))
@@ -226,23 +254,19 @@ def duplicate_labels(root: Path) -> list[Problem]:
 
 def labels(text: str) -> Iterator[tuple[str, int]]:
     """Parcourt les étiquettes d'un texte MyST avec leur ligne, hors des blocs de code littéraux."""
-    try:
-        parsed = myst_to_notebook(text, add_source_map=True)
-    except MystMetadataParsingError:
-        return  # déjà signalé par weave_chapter
-    for cell, start in zip(parsed.cells, parsed.metadata["source_map"], strict=True):
+    for cell, line in parse(text):
         if cell.cell_type == "markdown":
-            yield from markdown_labels(cell.source, start)
-        elif isinstance(cell.metadata, dict):
+            yield from markdown_labels(cell.source, line)
+        else:
             name = cell.metadata.get("mystnb", {}).get("figure", {}).get("name")
             if name:
-                yield name, start
+                yield name, line
 
 
 def markdown_labels(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Parcourt les étiquettes d'une cellule de texte qui commence après la ligne ``start``."""
+    """Parcourt les étiquettes d'une cellule de texte qui commence à la ligne ``start``."""
     fences: list[tuple[str, bool]] = []  # (clôture, contenu littéral ?)
-    for line, content in enumerate(text.splitlines(), start=start + 1):
+    for line, content in enumerate(text.splitlines(), start=start):
         found = _FENCE.match(content)
         if found and fences and not found["info"] and found["fence"].startswith(fences[-1][0]):
             fences.pop()
