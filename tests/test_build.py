@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tools import build
@@ -130,14 +131,19 @@ def test_the_fingerprint_sees_code_data_and_versions(tmp_path: Path) -> None:
     assert build.fingerprint(tmp_path) in seen
 
 
-def test_a_cell_that_takes_too_long_is_named(tmp_path: Path) -> None:
-    (tmp_path / "notebooks").mkdir()
-    cells = '[{"cell_type": "code", "source": ["a = 1\\n", "b = 2"]}]'
-    (tmp_path / "notebooks/01_un.ipynb").write_text(f'{{"cells": {cells}, "metadata": {{}}}}', "utf-8")
+@pytest.mark.parametrize("page", ["notebooks/01_un.ipynb", "book/index.md"])
+def test_a_cell_that_takes_too_long_is_named(tmp_path: Path, page: str) -> None:
+    path = tmp_path / page
+    path.parent.mkdir()
+    if path.suffix == ".md":
+        path.write_text(HEADER + "\n# Accueil\n\n```{code-cell}\na = 1\nb = 2\n```\n", "utf-8")
+    else:
+        nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("a = 1\nb = 2")]), path)
     report = (
         "nbclient.exceptions.CellTimeoutError: A cell timed out while it was being executed, after 300 seconds.\n"
         "The message was: Cell execution timed out.\nHere is a preview of the cell contents:\n"
         "-------------------\na = 1\nb = 2\n-------------------\n"
     )
-    message = str(build.read_failure(tmp_path, "notebooks/01_un", report))
-    assert re.search(r"01_un\.ipynb, cellule de code n° 1\n  │ a = 1\n  │ b = 2\n  La cellule dépasse", message)
+    message = str(build.read_failure(tmp_path, path.relative_to(tmp_path).with_suffix("").as_posix(), report))
+    assert re.match(rf"Échec : {page}, cellule de code n° 1\n  │ a = 1\n  │ b = 2\n  La cellule dépasse", message)
+    assert f"À corriger dans {page}" in message

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,8 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+import nbformat
 
 from tools import weave
 
@@ -31,8 +32,9 @@ _TIMEOUT = re.compile(r"Here is a preview of the cell contents:\n-{10,}\n(?P<cel
 
 @dataclass(frozen=True)
 class Failure:
-    """Un notebook dont une cellule a échoué pendant la construction."""
+    """Une page dont une cellule a échoué pendant la construction."""
 
+    page: str
     docname: str
     source: str
     number: int | None
@@ -45,7 +47,7 @@ class Failure:
         shown = lines[:SHOWN_LINES] + (["…"] if len(lines) > SHOWN_LINES else [])
         return "\n".join(
             [
-                f"Échec : {self.docname}.ipynb{where}",
+                f"Échec : {self.page}{where}",
                 *(f"  │ {line}" for line in shown),
                 *(f"  {line}" for line in self.error.splitlines()[-SHOWN_LINES:]),
                 f"  À corriger dans {self.source} (ou dans la classe qu'elle montre, sous memoire/).",
@@ -121,17 +123,27 @@ def failures(root: Path, output: Path) -> list[Failure]:
 
 def read_failure(root: Path, docname: str, report: str) -> Failure:
     """Retrouve dans un rapport d'exécution la cellule fautive et son erreur."""
-    notebook = json.loads((root / f"{docname}.ipynb").read_text("utf-8"))
-    source = notebook["metadata"].get("weave", {}).get("source", f"{docname}.ipynb")
+    page, source, codes = read_page(root, docname)
     if match := _REPORT.search(report):
         cell, error = match["cell"], match["error"].strip()
     elif match := _TIMEOUT.search(report):
         cell, error = match["cell"], "La cellule dépasse la durée permise (« execute: timeout: » dans _config.yml)."
     else:
         cell, error = "", report.strip()
-    codes = ["".join(each["source"]).strip() for each in notebook["cells"] if each["cell_type"] == "code"]
     number = codes.index(cell.strip()) + 1 if cell.strip() in codes else None
-    return Failure(docname, source, number, cell, error)
+    return Failure(page, docname, source, number, cell, error)
+
+
+def read_page(root: Path, docname: str) -> tuple[str, str, list[str]]:
+    """Rend le nom d'une page exécutée (notebook ou texte MyST), sa source, et ses cellules de code."""
+    page = f"{docname}.ipynb"
+    if (root / page).exists():
+        notebook = nbformat.read(root / page, as_version=4)
+        source, cells = notebook.metadata.get("weave", {}).get("source", page), notebook.cells
+    else:
+        page = source = f"{docname}.md"
+        cells = [cell for cell, _ in weave.parse((root / page).read_text("utf-8"))]
+    return page, source, [cell.source.strip() for cell in cells if cell.cell_type == "code"]
 
 
 def build(root: Path, output: Path, strict: bool) -> bool:
