@@ -1,4 +1,4 @@
-"""Le livre construit, de zéro et sans tolérance : complet, en français, accessible, et sans réseau."""
+"""Le livre construit, de zéro et sans tolérance : complet, en français, accessible, et sans réseau."""
 
 import os
 import re
@@ -39,7 +39,7 @@ READ_ATTRIBUTES = ("title", "aria-label", "placeholder", "alt", "data-bs-title",
 
 
 class Book(NamedTuple):
-    """Le livre construit : son dossier HTML et ses pages, relues."""
+    """Le livre construit : son dossier HTML et ses pages, relues."""
 
     html: Path
     pages: dict[str, BeautifulSoup]
@@ -60,7 +60,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
 
 
 def faults(book: Book, check: Callable[[BeautifulSoup], Iterable[object]]) -> list[str]:
-    return [f"{name} : {fault}" for name, page in sorted(book.pages.items()) for fault in check(page)]
+    return [f"{name} : {fault}" for name, page in sorted(book.pages.items()) for fault in check(page)]
 
 
 def test_every_entry_of_the_table_of_contents_is_a_page(book: Book) -> None:
@@ -117,7 +117,7 @@ def test_every_reference_is_resolved(book: Book) -> None:
     }
     broken = []
     for name, page in book.pages.items():
-        broken += [f"{name} : {node.get_text()}" for node in page.select(".problematic, .system-message, span.xref")]
+        broken += [f"{name} : {node.get_text()}" for node in page.select(".problematic, .system-message, span.xref")]
         for link in page.select("a[href]"):
             url = urlsplit(str(link["href"]))
             if url.scheme or url.netloc:
@@ -125,11 +125,11 @@ def test_every_reference_is_resolved(book: Book) -> None:
             here = book.html / f"{name}.html"
             target = (here.parent / unquote(url.path)).resolve() if url.path else here
             if not target.exists():
-                broken.append(f"{name} : {link['href']}")
+                broken.append(f"{name} : {link['href']}")
             elif url.fragment and target.suffix == ".html":
                 docname = target.relative_to(book.html.resolve()).with_suffix("").as_posix()
                 if unquote(url.fragment) not in anchors.get(docname, set()):
-                    broken.append(f"{name} : {link['href']}")
+                    broken.append(f"{name} : {link['href']}")
     assert broken == []
 
 
@@ -173,7 +173,7 @@ def test_the_interface_is_in_french(book: Book) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
-        pytest.skip(f"Chromium est absent ({CHROMIUM}) : installez-le, ou indiquez-le par la variable CHROMIUM")
+        pytest.skip(f"Chromium est absent ({CHROMIUM}) : installez-le, ou indiquez-le par la variable CHROMIUM")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
@@ -183,7 +183,7 @@ def browser() -> Iterator[Browser]:
 
 
 def visit(page: Page, url: str) -> list[str]:
-    """Ouvre une page et rend tout ce qu'elle a fait d'anormal : requêtes hors du disque, erreurs."""
+    """Ouvre une page et rend tout ce qu'elle a fait d'anormal : requêtes hors du disque, erreurs."""
     seen: list[str] = []
     local = ("file:", "data:", "blob:")
     page.on("request", lambda each: None if each.url.startswith(local) else seen.append(f"requête {each.url}"))
@@ -249,7 +249,7 @@ def test_text_stays_readable_in_both_themes(book: Book, browser: Browser, theme:
 
 
 def contrast(first: str, second: str) -> float:
-    """Rapport de contraste entre deux couleurs « rgb(r, g, b) », au sens des WCAG 2.1."""
+    """Rapport de contraste entre deux couleurs « rgb(r, g, b) », au sens des WCAG 2.1."""
 
     def luminance(color: str) -> float:
         channels = [int(value) / 255 for value in re.findall(r"\d+", color)[:3]]

@@ -1,4 +1,4 @@
-"""La construction du livre : un échec est dit clairement, et seul ce qui a changé est réexécuté."""
+"""La construction du livre : un échec est dit clairement, et seul ce qui a changé est réexécuté."""
 
 import os
 import re
@@ -75,7 +75,7 @@ def test_a_failure_is_named_again_until_it_is_corrected_and_only_changes_are_exe
     for attempt in (1, 2):
         failed = run(small_book)
         assert failed.returncode == 1
-        assert "Échec : notebooks/02_deux.ipynb, cellule de code n° 2" in failed.stderr
+        assert "Échec : notebooks/02_deux.ipynb, cellule de code n° 2" in failed.stderr
         assert "│ numerator / 0" in failed.stderr
         assert "ZeroDivisionError: division by zero" in failed.stderr
         assert "book/chapters/02_deux.md" in failed.stderr
@@ -101,7 +101,7 @@ def test_a_failure_is_named_again_until_it_is_corrected_and_only_changes_are_exe
     rebuilt = run(small_book)
     assert rebuilt.returncode == 0
     assert "Le paquet memoire a changé" in rebuilt.stdout
-    assert executions(small_book) == [3, 4], "le paquet a changé : tout est exécuté"
+    assert executions(small_book) == [3, 4], "le paquet a changé : tout est exécuté"
 
 
 def test_a_faulty_source_stops_the_build_with_its_place(small_book: Path, tmp_path: Path) -> None:
@@ -145,5 +145,5 @@ def test_a_cell_that_takes_too_long_is_named(tmp_path: Path, page: str) -> None:
         "-------------------\na = 1\nb = 2\n-------------------\n"
     )
     message = str(build.read_failure(tmp_path, path.relative_to(tmp_path).with_suffix("").as_posix(), report))
-    assert re.match(rf"Échec : {page}, cellule de code n° 1\n  │ a = 1\n  │ b = 2\n  La cellule dépasse", message)
+    assert re.match(rf"Échec : {page}, cellule de code n° 1\n  │ a = 1\n  │ b = 2\n  La cellule dépasse", message)
     assert f"À corriger dans {page}" in message

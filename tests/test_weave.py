@@ -1,4 +1,4 @@
-"""Le tissage : même source, mêmes octets ; et toute source fautive est refusée avec son fichier et sa ligne."""
+"""Le tissage : même source, mêmes octets ; et toute source fautive est refusée avec son fichier et sa ligne."""
 
 import json
 import shutil
@@ -131,7 +131,7 @@ def test_a_drifted_notebook_is_reported_with_the_source_to_edit(root: Path, caps
 
 
 def test_a_missing_notebook_is_reported(root: Path) -> None:
-    assert weave.drift(root) == ["notebooks/01_essai.ipynb manque : il se génère depuis book/chapters/01_essai.md."]
+    assert weave.drift(root) == ["notebooks/01_essai.ipynb manque : il se génère depuis book/chapters/01_essai.md."]
 
 
 def test_a_notebook_without_source_is_reported_then_removed(root: Path) -> None:
@@ -179,11 +179,11 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_trace(root: Path, monke
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("memoire.messages.Inconnu", "objet inconnu « memoire.messages.Inconnu »"),
-        ("memoire.nulle_part.Objet", "objet inconnu « memoire.nulle_part.Objet »"),
-        ("nulle_part.Objet", "objet inconnu « nulle_part.Objet »"),
+        ("memoire.messages.Inconnu", "objet inconnu « memoire.messages.Inconnu »"),
+        ("memoire.nulle_part.Objet", "objet inconnu « memoire.nulle_part.Objet »"),
+        ("nulle_part.Objet", "objet inconnu « nulle_part.Objet »"),
         ("memoire.messages.ROLES", "n'est ni une classe ni une fonction"),
-        ("messages", "source « messages » invalide"),
+        ("messages", "source « messages » invalide"),
         ("[1, 2]", "invalide"),
     ],
 )
@@ -206,10 +206,10 @@ def test_a_source_cell_with_a_body_is_refused(root: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "wrong", "message"),
     [
-        (["### BEGIN {}", "x = 1"], 0, "sans « ### END {} »"),
-        (["x = 1", "### END {}"], 1, "sans « ### BEGIN {} » avant lui"),
+        (["### BEGIN {}", "x = 1"], 0, "sans « ### END {} »"),
+        (["x = 1", "### END {}"], 1, "sans « ### BEGIN {} » avant lui"),
         (["### BEGIN {}", "### BEGIN {}", "### END {}"], 1, "n'est pas fermé"),
-        (["### END {}", "### BEGIN {}"], 0, "sans « ### BEGIN {} » avant lui"),
+        (["### END {}", "### BEGIN {}"], 0, "sans « ### BEGIN {} » avant lui"),
     ],
 )
 def test_unbalanced_markers_are_refused(root: Path, kind: str, lines: list[str], wrong: int, message: str) -> None:
@@ -224,9 +224,9 @@ def test_unbalanced_markers_are_refused(root: Path, kind: str, lines: list[str],
 
 def test_crossed_and_unknown_markers_are_refused(root: Path) -> None:
     write(root, "01_essai", CHAPTER + "\n```{code-cell}\n### BEGIN SOLUTION\n### END HIDDEN TESTS\n```\n")
-    assert any("« ### END HIDDEN TESTS » sans" in problem for problem in problems(root))
+    assert any("« ### END HIDDEN TESTS » sans" in problem for problem in problems(root))
     write(root, "01_essai", CHAPTER + "\n```{code-cell}\n### BEGIN SOLUTON\n### END SOLUTON\n```\n")
-    assert "marqueur inconnu « ### BEGIN SOLUTON »" in problems(root)[0]
+    assert "marqueur inconnu « ### BEGIN SOLUTON »" in problems(root)[0]
 
 
 def test_balanced_markers_are_accepted(root: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_label_shown_in_a_literal_block_is_not_a_label(root: Path) -> None:
         ("# Un titre\n", 1, "en-tête absent"),
         ("", 1, "en-tête absent"),
         ("---\ntitle: x\n---\n# Un titre\n", 1, "en-tête incomplet"),
-        (HEADER.replace("name: python3", "name: julia"), 1, "« name: python3 »"),
+        (HEADER.replace("name: python3", "name: julia"), 1, "« name: python3 »"),
         ("---\njupytext: [\n---\n", 3, "en-tête illisible"),
         (HEADER + "\n```{code-cell} ipython3\n---\na: [\n---\n1\n```\n", 12, "options de cellule illisibles"),
         (HEADER + "\n```{code-cell} ipython3\n:tags: [a\n1\n```\n", 12, "options de cellule illisibles"),
@@ -298,4 +298,4 @@ def test_every_problem_is_reported_at_once(root: Path) -> None:
 
 
 def test_the_notebooks_of_the_course_match_their_sources() -> None:
-    assert weave.drift(weave.ROOT) == [], "lancez « make notebooks »"
+    assert weave.drift(weave.ROOT) == [], "lancez « make notebooks »"

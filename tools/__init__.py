@@ -1,1 +1,1 @@
-"""L'atelier du cours : ce qui fabrique les notebooks et le livre."""
+"""L'atelier du cours : ce qui fabrique les notebooks et le livre."""

@@ -1,9 +1,9 @@
-"""Construit le livre HTML : tisse les notebooks, exécute ceux qui ont changé, dit clairement ce qui échoue.
+"""Construit le livre HTML : tisse les notebooks, exécute ceux qui ont changé, dit clairement ce qui échoue.
 
-Usage : python -m tools.build [--strict] [--output DOSSIER] [--root DOSSIER]
+Usage : python -m tools.build [--strict] [--output DOSSIER] [--root DOSSIER]
 
 Jupyter Book rend un code de succès quand un notebook échoue, et son cache d'exécution ne voit pas
-les changements d'un module importé : cet outil corrige les deux.
+les changements d'un module importé : cet outil corrige les deux.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Failure:
     error: str
 
     def __str__(self) -> str:
-        where = f", cellule de code n° {self.number}" if self.number else ""
+        where = f", cellule de code n° {self.number}" if self.number else ""
         lines = self.cell.splitlines()
         shown = lines[:SHOWN_LINES] + (["…"] if len(lines) > SHOWN_LINES else [])
         return "\n".join(
             [
-                f"Échec : {self.page}{where}",
+                f"Échec : {self.page}{where}",
                 *(f"  │ {line}" for line in shown),
                 *(f"  {line}" for line in self.error.splitlines()[-SHOWN_LINES:]),
                 f"  À corriger dans {self.source} (ou dans la classe qu'elle montre, sous memoire/).",
@@ -56,7 +56,7 @@ class Failure:
 
 
 def fingerprint(root: Path) -> str:
-    """Résume ce dont dépend l'exécution des notebooks, en dehors d'eux : le paquet et les versions installées."""
+    """Résume ce dont dépend l'exécution des notebooks, en dehors d'eux : le paquet et les versions installées."""
     digest = hashlib.sha256()
     files = [path for path in (root / "memoire").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     for path in [*sorted(files), root / "constraints.txt"]:
@@ -66,7 +66,7 @@ def fingerprint(root: Path) -> str:
 
 
 def forget_stale_executions(root: Path, output: Path) -> bool:
-    """Vide le cache d'exécution si le paquet a changé depuis la dernière construction ; dit si ce fut le cas."""
+    """Vide le cache d'exécution si le paquet a changé depuis la dernière construction ; dit si ce fut le cas."""
     stamp = output / ".memoire.sha256"
     current = fingerprint(root)
     if stamp.exists() and stamp.read_text() == current:
@@ -80,7 +80,7 @@ def forget_stale_executions(root: Path, output: Path) -> bool:
 
 
 def isolate_kernels(output: Path) -> None:
-    """Donne aux noyaux une configuration IPython à eux : ni réglages personnels, ni avertissements inutiles."""
+    """Donne aux noyaux une configuration IPython à eux : ni réglages personnels, ni avertissements inutiles."""
     profile = output / ".ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
     (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
@@ -88,7 +88,7 @@ def isolate_kernels(output: Path) -> None:
 
 
 def run_sphinx(root: Path, output: Path, strict: bool) -> bool:
-    """Lance Jupyter Book avec des messages en français ; dit si la construction a réussi."""
+    """Lance Jupyter Book avec des messages en français ; dit si la construction a réussi."""
     import sphinx.locale
     from jupyter_book.sphinx import build_sphinx
 
@@ -127,7 +127,7 @@ def read_failure(root: Path, docname: str, report: str) -> Failure:
     if match := _REPORT.search(report):
         cell, error = match["cell"], match["error"].strip()
     elif match := _TIMEOUT.search(report):
-        cell, error = match["cell"], "La cellule dépasse la durée permise (« execute: timeout: » dans _config.yml)."
+        cell, error = match["cell"], "La cellule dépasse la durée permise (« execute: timeout: » dans _config.yml)."
     else:
         cell, error = "", report.strip()
     number = codes.index(cell.strip()) + 1 if cell.strip() in codes else None
@@ -147,14 +147,14 @@ def read_page(root: Path, docname: str) -> tuple[str, str, list[str]]:
 
 
 def build(root: Path, output: Path, strict: bool) -> bool:
-    """Tisse, exécute et écrit le livre dans ``output``/html ; dit si tout a réussi."""
+    """Tisse, exécute et écrit le livre dans ``output``/html ; dit si tout a réussi."""
     started = time.monotonic()
     for message in weave.update(root):
         print(message, flush=True)
     if strict:
         shutil.rmtree(output, ignore_errors=True)
     if forget_stale_executions(root, output):
-        print("Le paquet memoire a changé : tous les notebooks seront réexécutés.", flush=True)
+        print("Le paquet memoire a changé : tous les notebooks seront réexécutés.", flush=True)
     isolate_kernels(output)
     shutil.rmtree(output / "html" / "reports", ignore_errors=True)
     succeeded = run_sphinx(root, output, strict)
@@ -166,12 +166,12 @@ def build(root: Path, output: Path, strict: bool) -> bool:
         print(f"\n{failure}", file=sys.stderr)
     if failed:
         print(
-            "\nPour chercher la cause, exécutez le notebook dans JupyterLab (« make lab »). "
-            "Une fois la source corrigée, relancez « make book » : seuls les notebooks modifiés s'exécutent.",
+            "\nPour chercher la cause, exécutez le notebook dans JupyterLab (« make lab »). "
+            "Une fois la source corrigée, relancez « make book » : seuls les notebooks modifiés s'exécutent.",
             file=sys.stderr,
         )
     elif not succeeded:
-        print("\nLe livre n'est pas construit : corrigez les avertissements ci-dessus, puis relancez.", file=sys.stderr)
+        print("\nLe livre n'est pas construit : corrigez les avertissements ci-dessus, puis relancez.", file=sys.stderr)
     else:
         page = output / "html" / "index.html"
         shown = page.relative_to(root) if page.is_relative_to(root) else page
@@ -180,11 +180,11 @@ def build(root: Path, output: Path, strict: bool) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Point d'entrée ; rend le code de sortie."""
+    """Point d'entrée ; rend le code de sortie."""
     parser = argparse.ArgumentParser(prog="python -m tools.build", description="Construit le livre HTML.")
     parser.add_argument("--strict", action="store_true", help="tout refaire, et échouer au moindre avertissement")
     parser.add_argument("--root", type=Path, default=ROOT, help="racine du dépôt")
-    parser.add_argument("--output", type=Path, help="dossier de construction (par défaut : _build)")
+    parser.add_argument("--output", type=Path, help="dossier de construction (par défaut : _build)")
     options = parser.parse_args(arguments)
     root = options.root.resolve()
     output = (options.output or root / "_build").resolve()
@@ -192,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return 0 if build(root, output, options.strict) else 1
     except weave.WeaveError as error:
-        print(f"{error}\nTissage impossible : corrigez ces lignes, puis relancez « make book ».", file=sys.stderr)
+        print(f"{error}\nTissage impossible : corrigez ces lignes, puis relancez « make book ».", file=sys.stderr)
         return 1
 
 

@@ -1,4 +1,4 @@
-"""Extension Sphinx du cours : bibliographie et citations en français (« et », « Dans », et non « and », « In »)."""
+"""Extension Sphinx du cours : bibliographie et citations en français (« et », « Dans », et non « and », « In »)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def translate(template: Node) -> Node:
 
 
 class FrenchStyle(PlainStyle):  # type: ignore[misc]
-    """Le style « plain », auteurs liés par « et » et actes introduits par « Dans »."""
+    """Le style « plain », auteurs liés par « et » et actes introduits par « Dans »."""
 
     def format_names(self, role: str, as_sentence: bool = True) -> Node:
         """Compose la liste des auteurs ou des éditeurs."""
@@ -43,13 +43,13 @@ class FrenchStyle(PlainStyle):  # type: ignore[misc]
 
 @dataclass
 class FrenchReferenceStyle(AuthorYearReferenceStyle):  # type: ignore[misc]
-    """Citations « Auteur et Auteur, année »."""
+    """Citations « Auteur et Auteur, année »."""
 
     person: PersonStyle = field(default_factory=lambda: PersonStyle(sep2=" et ", last_sep=" et "))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Enregistre les deux styles sous le nom « french »."""
+    """Enregistre les deux styles sous le nom « french »."""
     pybtex.plugin.register_plugin("pybtex.style.formatting", "french", FrenchStyle)
     bibtex_plugin.register_plugin("sphinxcontrib.bibtex.style.referencing", "french", FrenchReferenceStyle)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

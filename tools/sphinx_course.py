@@ -1,6 +1,6 @@
-"""Extension Sphinx du cours : numérotation des chapitres, pages sans référence extérieure, progression en français.
+"""Extension Sphinx du cours : numérotation des chapitres, pages sans référence extérieure, progression en français.
 
-Les chapitres portent le numéro de leur fichier : 09_simulation est le chapitre 9, même si le 8 manque encore.
+Les chapitres portent le numéro de leur fichier : 09_simulation est le chapitre 9, même si le 8 manque encore.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def is_readable(record: logging.LogRecord) -> bool:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Branche l'extension ; Sphinx l'appelle à chaque construction."""
+    """Branche l'extension ; Sphinx l'appelle à chaque construction."""
     for name in ("sphinx_thebe", "sphinx_external_toc"):
         app.setup_extension(name)
     remove_thebe(app)

@@ -1,10 +1,10 @@
-"""Tisse les notebooks : book/chapters/NN_slug.md -> notebooks/NN_slug.ipynb.
+"""Tisse les notebooks : book/chapters/NN_slug.md -> notebooks/NN_slug.ipynb.
 
 Une cellule de code qui porte l'option ``source: memoire.module.Objet`` est remplie avec le texte de
-cet objet, lu dans le paquet ; toutes les autres cellules sont recopiées telles quelles. Le résultat
-ne dépend que des sources : deux passages donnent les mêmes octets.
+cet objet, lu dans le paquet ; toutes les autres cellules sont recopiées telles quelles. Le résultat
+ne dépend que des sources : deux passages donnent les mêmes octets.
 
-Usage : python -m tools.weave [--check] [--root DOSSIER]
+Usage : python -m tools.weave [--check] [--root DOSSIER]
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class WeaveError(Exception):
 
 
 def weave(root: Path) -> dict[Path, bytes]:
-    """Rend le contenu de chaque notebook à produire, par chemin ; lève WeaveError si une source est fautive."""
+    """Rend le contenu de chaque notebook à produire, par chemin ; lève WeaveError si une source est fautive."""
     problems: list[Problem] = []
     woven: dict[Path, bytes] = {}
     for source in sorted((root / CHAPTERS).glob("*.md")):
@@ -92,7 +92,7 @@ def weave(root: Path) -> dict[Path, bytes]:
 
 
 def weave_chapter(text: str, name: str) -> bytes:
-    """Transforme le texte d'un chapitre en notebook ; ``name`` est le chemin cité dans les erreurs."""
+    """Transforme le texte d'un chapitre en notebook ; ``name`` est le chemin cité dans les erreurs."""
     check_front_matter(text, name)
     check_cell_options(text, name)
     problems: list[Problem] = []
@@ -125,7 +125,7 @@ def weave_chapter(text: str, name: str) -> bytes:
 
 
 def parse(text: str) -> list[tuple[Any, int]]:
-    """Rend les cellules d'un texte MyST, chacune avec la ligne où elle commence ; l'en-tête est laissé de côté."""
+    """Rend les cellules d'un texte MyST, chacune avec la ligne où elle commence ; l'en-tête est laissé de côté."""
     header = _HEADER.match(text)
     if header:
         text = "\n" * header[0].count("\n") + text[header.end() :]
@@ -143,10 +143,10 @@ def parse(text: str) -> list[tuple[Any, int]]:
 
 def check_front_matter(text: str, name: str) -> None:
     """Exige un en-tête YAML qui déclare le format jupytext et le noyau python3."""
-    example = "un chapitre commence par un en-tête « --- » qui contient « jupytext: » et « kernelspec: »"
+    example = "un chapitre commence par un en-tête « --- » qui contient « jupytext: » et « kernelspec: »"
     found = _HEADER.match(text)
     if not found:
-        raise WeaveError([Problem(name, 1, f"en-tête absent : {example}.")])
+        raise WeaveError([Problem(name, 1, f"en-tête absent : {example}.")])
     try:
         header = yaml.safe_load(found[1])
     except yaml.YAMLError as error:
@@ -154,10 +154,10 @@ def check_front_matter(text: str, name: str) -> None:
         line = mark.line + 2 if mark else 1
         raise WeaveError([Problem(name, line, "en-tête illisible (YAML invalide).")]) from error
     if not isinstance(header, dict) or "jupytext" not in header:
-        raise WeaveError([Problem(name, 1, f"en-tête incomplet : {example}.")])
+        raise WeaveError([Problem(name, 1, f"en-tête incomplet : {example}.")])
     kernel = header.get("kernelspec")
     if not isinstance(kernel, dict) or kernel.get("name") != "python3":
-        raise WeaveError([Problem(name, 1, "en-tête incomplet : « kernelspec: » doit avoir « name: python3 ».")])
+        raise WeaveError([Problem(name, 1, "en-tête incomplet : « kernelspec: » doit avoir « name: python3 ».")])
 
 
 def check_cell_options(text: str, name: str) -> None:
@@ -179,18 +179,18 @@ def check_cell_options(text: str, name: str) -> None:
 def source_text(target: object, body: str) -> tuple[str, str | None]:
     """Rend le texte de l'objet demandé, ou le corps inchangé et ce qui ne va pas."""
     if body.strip():
-        return body, f"la cellule « source: {target} » doit être vide : son texte vient du paquet."
+        return body, f"la cellule « source: {target} » doit être vide : son texte vient du paquet."
     if not isinstance(target, str) or "." not in target:
         return (
             body,
-            f"source « {target} » invalide : on attend un chemin comme memoire.buffer.ConversationBufferMemory.",
+            f"source « {target} » invalide : on attend un chemin comme memoire.buffer.ConversationBufferMemory.",
         )
     try:
         found = find_object(target)
     except (ImportError, AttributeError) as error:
-        return body, f"objet inconnu « {target} » ({error})."
+        return body, f"objet inconnu « {target} » ({error})."
     if not (inspect.isclass(found) or inspect.isfunction(found)):
-        return body, f"« {target} » n'est ni une classe ni une fonction (c'est un objet {type(found).__name__})."
+        return body, f"« {target} » n'est ni une classe ni une fonction (c'est un objet {type(found).__name__})."
     return textwrap.dedent(inspect.getsource(found)).rstrip("\n"), None
 
 
@@ -221,19 +221,19 @@ def unbalanced_markers(body: str, name: str, cell_line: int) -> list[Problem]:
             continue
         verb, kind = found.groups()
         if kind not in MARKERS:
-            problems.append(Problem(name, line, f"marqueur inconnu « ### {verb} {kind} »."))
+            problems.append(Problem(name, line, f"marqueur inconnu « ### {verb} {kind} »."))
         elif verb == "BEGIN":
             if opened:
                 problems.append(
-                    Problem(name, line, f"« ### BEGIN {kind} » alors que « ### BEGIN {opened[0]} » n'est pas fermé.")
+                    Problem(name, line, f"« ### BEGIN {kind} » alors que « ### BEGIN {opened[0]} » n'est pas fermé.")
                 )
             opened = (kind, line)
         elif opened is None or opened[0] != kind:
-            problems.append(Problem(name, line, f"« ### END {kind} » sans « ### BEGIN {kind} » avant lui."))
+            problems.append(Problem(name, line, f"« ### END {kind} » sans « ### BEGIN {kind} » avant lui."))
         else:
             opened = None
     if opened:
-        problems.append(Problem(name, opened[1], f"« ### BEGIN {opened[0]} » sans « ### END {opened[0]} »."))
+        problems.append(Problem(name, opened[1], f"« ### BEGIN {opened[0]} » sans « ### END {opened[0]} »."))
     return problems
 
 
@@ -246,7 +246,7 @@ def duplicate_labels(root: Path) -> list[Problem]:
         for label, line in labels(path.read_text("utf-8")):
             here = f"{name}:{line}"
             if label in first:
-                problems.append(Problem(name, line, f"étiquette « {label} » déjà définie en {first[label]}."))
+                problems.append(Problem(name, line, f"étiquette « {label} » déjà définie en {first[label]}."))
             else:
                 first[label] = here
     return problems
@@ -265,7 +265,7 @@ def labels(text: str) -> Iterator[tuple[str, int]]:
 
 def markdown_labels(text: str, start: int) -> Iterator[tuple[str, int]]:
     """Parcourt les étiquettes d'une cellule de texte qui commence à la ligne ``start``."""
-    fences: list[tuple[str, bool]] = []  # (clôture, contenu littéral ?)
+    fences: list[tuple[str, bool]] = []  # (clôture, contenu littéral ?)
     for line, content in enumerate(text.splitlines(), start=start):
         found = _FENCE.match(content)
         if found and fences and not found["info"] and found["fence"].startswith(fences[-1][0]):
@@ -293,7 +293,7 @@ def orphans(root: Path, woven: dict[Path, bytes]) -> list[Path]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Écrit un fichier entier ou rien : fichier temporaire à côté, puis remplacement."""
+    """Écrit un fichier entier ou rien : fichier temporaire à côté, puis remplacement."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -327,10 +327,10 @@ def drift(root: Path) -> list[str]:
     for path, content in woven.items():
         name, source = path.relative_to(root).as_posix(), f"{CHAPTERS}/{path.stem}.md"
         if not path.exists():
-            messages.append(f"{name} manque : il se génère depuis {source}.")
+            messages.append(f"{name} manque : il se génère depuis {source}.")
         elif path.read_bytes() != content:
             messages.append(
-                f"{name} diffère de sa source : modifiez {source} (ou la classe dans memoire/), jamais le notebook."
+                f"{name} diffère de sa source : modifiez {source} (ou la classe dans memoire/), jamais le notebook."
             )
     for path in orphans(root, woven):
         messages.append(f"{path.relative_to(root).as_posix()} n'a plus de source.")
@@ -338,9 +338,9 @@ def drift(root: Path) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Point d'entrée : tisse, ou vérifie avec --check ; rend le code de sortie."""
+    """Point d'entrée : tisse, ou vérifie avec --check ; rend le code de sortie."""
     parser = argparse.ArgumentParser(prog="python -m tools.weave", description="Tisse les notebooks des chapitres.")
-    parser.add_argument("--check", action="store_true", help="ne rien écrire : signaler les notebooks en retard")
+    parser.add_argument("--check", action="store_true", help="ne rien écrire : signaler les notebooks en retard")
     parser.add_argument("--root", type=Path, default=ROOT, help="racine du dépôt")
     options = parser.parse_args(arguments)
     root = options.root.resolve()
@@ -349,12 +349,12 @@ def main(arguments: list[str] | None = None) -> int:
         messages = drift(root) if options.check else update(root)
     except WeaveError as error:
         print(error, file=sys.stderr)
-        print("Tissage impossible : corrigez ces lignes, puis relancez « make notebooks ».", file=sys.stderr)
+        print("Tissage impossible : corrigez ces lignes, puis relancez « make notebooks ».", file=sys.stderr)
         return 1
     for message in messages:
         print(message, file=sys.stderr if options.check else sys.stdout)
     if options.check and messages:
-        print("Notebooks en retard : lancez « make notebooks », puis validez le résultat.", file=sys.stderr)
+        print("Notebooks en retard : lancez « make notebooks », puis validez le résultat.", file=sys.stderr)
         return 1
     if not messages:
         print("Notebooks à jour.")
