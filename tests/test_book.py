@@ -35,6 +35,7 @@ ENGLISH_LABELS = re.compile(
     r"|caution|see also|danger|attention|error|reference|references|glossary|footnotes)\b",
     re.IGNORECASE,
 )
+CITATION = re.compile(r"\b(19|20)\d\d\b.*\.")  # les titres des références restent dans leur langue
 READ_ATTRIBUTES = ("title", "aria-label", "placeholder", "alt", "data-bs-title", "data-tooltip")
 
 
@@ -204,6 +205,14 @@ def test_a_page_opens_without_network_error_or_overflow(book: Book, browser: Bro
     try:
         assert visit(page, (book.html / f"{docname}.html").as_uri()) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        names = page.evaluate(
+            "([attributes]) => [...document.querySelectorAll('button, a, summary, input, nav')]"
+            ".filter(each => !each.closest('.cell_output'))"
+            ".flatMap(each => attributes.map(name => each.getAttribute(name)).filter(Boolean))",
+            [READ_ATTRIBUTES],
+        )
+        names = [name for name in names if ENGLISH_INTERFACE.search(name) and not CITATION.search(name)]
+        assert names == [], "des noms de boutons sont en anglais"
         if page.locator(".math").count():
             assert page.locator("mjx-container").count() > 0, "les formules ne sont pas composées"
         widgets = page.locator('script[type="application/vnd.jupyter.widget-view+json"]').count()

@@ -96,6 +96,12 @@ def test_a_failure_is_named_again_until_it_is_corrected_and_only_changes_are_exe
     assert run(small_book).returncode == 0
     assert executions(small_book) == [2, 3], "seul le chapitre modifié est exécuté"
 
+    style = small_book / "book/_static/css/course.css"
+    style.write_text(style.read_text("utf-8") + "\n/* changé */\n", "utf-8")
+    assert run(small_book).returncode == 0
+    assert "/* changé */" in (small_book / "_build/html/_static/css/course.css").read_text("utf-8")
+    assert executions(small_book) == [2, 3], "l'habillage a changé, pas les sorties"
+
     module = small_book / "memoire/messages.py"
     module.write_text(module.read_text("utf-8") + "\n# changé\n", "utf-8")
     rebuilt = run(small_book)
@@ -120,15 +126,15 @@ def test_the_fingerprint_sees_code_data_and_versions(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("memoire/a.py", "memoire/data/b.json", "constraints.txt")]
     for path in files:
         path.write_text("1", "utf-8")
-    seen = {build.fingerprint(tmp_path)}
+    seen = {build.fingerprint(tmp_path, build.CODE)}
     for path in files:
         path.write_text("2", "utf-8")
-        seen.add(build.fingerprint(tmp_path))
+        seen.add(build.fingerprint(tmp_path, build.CODE))
     files[0].rename(tmp_path / "memoire/c.py")
-    seen.add(build.fingerprint(tmp_path))
+    seen.add(build.fingerprint(tmp_path, build.CODE))
     assert len(seen) == 5
     (tmp_path / "memoire/__pycache__/a.pyc").write_text("3", "utf-8")
-    assert build.fingerprint(tmp_path) in seen
+    assert build.fingerprint(tmp_path, build.CODE) in seen
 
 
 @pytest.mark.parametrize("page", ["notebooks/01_un.ipynb", "book/index.md"])

@@ -24,6 +24,8 @@ from tools import weave
 
 ROOT = weave.ROOT
 SHOWN_LINES = 40
+CODE = ("memoire", "constraints.txt")  # ce dont l'exécution dépend, en dehors des notebooks
+DRESS = ("book/_static", "tools")  # ce dont les pages dépendent, sans que Sphinx le voie
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _REPORT = re.compile(r"executing the following cell:\n-{10,}\n(?P<cell>.*?)\n-{10,}\n(?P<error>.*)", re.DOTALL)
@@ -55,28 +57,39 @@ class Failure:
         )
 
 
-def fingerprint(root: Path) -> str:
-    """Résume ce dont dépend l'exécution des notebooks, en dehors d'eux : le paquet et les versions installées."""
+def fingerprint(root: Path, names: tuple[str, ...]) -> str:
+    """Résume le contenu de fichiers et de dossiers du dépôt."""
     digest = hashlib.sha256()
-    files = [path for path in (root / "memoire").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    for path in [*sorted(files), root / "constraints.txt"]:
-        digest.update(path.relative_to(root).as_posix().encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for name in names:
+        top = root / name
+        files = [path for path in top.rglob("*") if path.is_file()] if top.is_dir() else [top]
+        for path in sorted(files):
+            if "__pycache__" not in path.parts:
+                digest.update(path.relative_to(root).as_posix().encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def forget_stale_executions(root: Path, output: Path) -> bool:
-    """Vide le cache d'exécution si le paquet a changé depuis la dernière construction ; dit si ce fut le cas."""
-    stamp = output / ".memoire.sha256"
-    current = fingerprint(root)
+def has_changed(root: Path, names: tuple[str, ...], stamp: Path) -> bool:
+    """Dit si ces fichiers ont changé depuis le dernier appel, dont ``stamp`` garde le résumé."""
+    current = fingerprint(root, names)
     if stamp.exists() and stamp.read_text() == current:
         return False
-    known = (output / ".jupyter_cache").exists()
-    for name in (".jupyter_cache", ".doctrees"):
-        shutil.rmtree(output / name, ignore_errors=True)
-    output.mkdir(parents=True, exist_ok=True)
     stamp.write_text(current)
-    return known
+    return True
+
+
+def forget_stale_results(root: Path, output: Path) -> None:
+    """Écarte ce que les caches gardent à tort : sorties d'un ancien paquet, pages d'un ancien habillage."""
+    output.mkdir(parents=True, exist_ok=True)
+    code_changed = has_changed(root, CODE, output / ".code.sha256")
+    dress_changed = has_changed(root, DRESS, output / ".dress.sha256")
+    if code_changed:
+        if (output / ".jupyter_cache").exists():
+            print("Le paquet memoire a changé : tous les notebooks seront réexécutés.", flush=True)
+        shutil.rmtree(output / ".jupyter_cache", ignore_errors=True)
+    if code_changed or dress_changed:
+        shutil.rmtree(output / ".doctrees", ignore_errors=True)
 
 
 def isolate_kernels(output: Path) -> None:
@@ -153,8 +166,7 @@ def build(root: Path, output: Path, strict: bool) -> bool:
         print(message, flush=True)
     if strict:
         shutil.rmtree(output, ignore_errors=True)
-    if forget_stale_executions(root, output):
-        print("Le paquet memoire a changé : tous les notebooks seront réexécutés.", flush=True)
+    forget_stale_results(root, output)
     isolate_kernels(output)
     shutil.rmtree(output / "html" / "reports", ignore_errors=True)
     succeeded = run_sphinx(root, output, strict)
