@@ -13,6 +13,8 @@ from memoire.memory import BaseMemory, Note, require_int
 from memoire.messages import Message, TokenCounter, count_tokens
 
 CATEGORIES = ("personnes", "organisations", "sujets", "lieux")
+MAX_CHARACTERS = 100_000
+"""Nombre de caractères lus dans un message : au-delà (un fichier collé ?), ce n'est plus un échange."""
 LINKED = {"prénom": "personnes", "nom": "personnes", "employeur": "organisations", "ville": "lieux"}
 """Attributs dont la valeur est aussi une entité : une valeur remplacée quitte sa catégorie."""
 
@@ -45,7 +47,7 @@ def extract_entities(text: str) -> Extraction:
     majuscule. Une question ou une hypothèse (« si le budget passe à 50k ») n'annonce rien.
 
     Args:
-        text: le texte d'un message.
+        text: le texte d'un message, lu jusqu'à ``MAX_CHARACTERS`` caractères.
 
     Returns:
         Les quatre catégories, toujours présentes, et les attributs.
@@ -53,7 +55,7 @@ def extract_entities(text: str) -> Extraction:
     from memoire.extraction import Reader  # ses règles ne sont compilées qu'au premier usage
 
     reader = Reader()
-    for sentence in split_sentences(text):
+    for sentence in split_sentences(text[:MAX_CHARACTERS]):
         reader.read(sentence)
     categories = {category: list(reader.categories[category].values()) for category in CATEGORIES}
     return Extraction(categories, reader.attributes, reader.previous, reader.ended)
@@ -122,7 +124,7 @@ class EntityRegister:
         self._text = None
 
     def _resolve(self, name: str) -> str:
-        """Trouve l'attribut visé : après « l'échéance de livraison », « l'échéance » est la même s'il n'y en a qu'une."""
+        """Trouve l'attribut visé : « l'échéance », après « l'échéance de livraison », si c'est la seule connue."""
         if name in self._history:
             return name
         longer = [known for known in self._history if known.startswith(f"{name} ")]
@@ -169,7 +171,7 @@ class EntityRegister:
         """Donne le texte de la ligne ``[entités]`` : les catégories, puis les valeurs courantes des attributs."""
         if self._text is None:
             lists = [(name, ", ".join(values.values())) for name, values in self._values.items() if values]
-            self._text = " ; ".join(f"{name} : {text}" for name, text in (*lists, *self._current.items()))
+            self._text = "\u00a0; ".join(f"{name}\u00a0: {text}" for name, text in (*lists, *self._current.items()))
         return self._text
 
 

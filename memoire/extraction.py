@@ -369,6 +369,7 @@ _ASKING = re.compile(
     r"|est-ce|savez|sais|pouvez-vous me (?:dire|rappeler)|rappel|peux-tu me))"
 )
 _CLAUSE = re.compile(r"[,;:–—]| et | mais ")
+_LETTER = re.compile(r"[^\W\d_]")
 _STRAIGHT = str.maketrans({"’": "'", "ʼ": "'", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\t": " "})
 
 
@@ -392,6 +393,8 @@ class Reader:
 
     def read(self, sentence: str) -> None:
         """Applique toutes les règles à une phrase."""
+        if not _LETTER.search(sentence):
+            return
         self.text = unicodedata.normalize("NFC", sentence[:MAX_SENTENCE])
         self.plain = self.text.translate(_STRAIGHT)  # même longueur : les positions se correspondent
         if self.plain.isupper() and len(lower := self.plain.lower()) == len(self.plain):

@@ -120,8 +120,8 @@ class PriorityWindowMemory(SummarizingMemory):
             key = next(candidates, None)
             if key is None:
                 raise BudgetError(
-                    f"Ce message ne tient pas dans le budget de {self.max_tokens} tokens, avec l'invite système "
-                    f"et le résumé : {excess} de trop. Raccourcissez-le ou augmentez max_tokens."
+                    f"Ce message ne tient pas dans le budget de {self.max_tokens} tokens, même sans les autres : "
+                    f"{excess} de trop. Raccourcissez-le ou augmentez max_tokens."
                 )
             out.append(key)
             excess -= sum(message.tokens for message in self._units[key])

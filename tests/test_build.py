@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from tools import build
+from tools.sphinx_course import join_streams
 
 pytestmark = [pytest.mark.book, pytest.mark.xdist_group("build")]
 
@@ -153,3 +154,15 @@ def test_a_cell_that_takes_too_long_is_named(tmp_path: Path, page: str) -> None:
     message = str(build.read_failure(tmp_path, path.relative_to(tmp_path).with_suffix("").as_posix(), report))
     assert re.match(rf"Échec : {page}, cellule de code n° 1\n  │ a = 1\n  │ b = 2\n  La cellule dépasse", message)
     assert f"À corriger dans {page}" in message
+
+
+def test_a_printed_output_is_shown_as_it_was_written() -> None:
+    chunks = ["une ligne", "\n", "\n  une autre", " coupée", "\n"]
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=chunk) for chunk in chunks]
+    outputs.append(nbformat.v4.new_output("stream", name="stderr", text="à part"))
+    joined = join_streams(outputs)
+    assert [(output["name"], output["text"]) for output in joined] == [
+        ("stdout", "une ligne\n\n  une autre coupée\n"),
+        ("stderr", "à part"),
+    ]
+    assert [output["text"] for output in outputs[:-1]] == chunks

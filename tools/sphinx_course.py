@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import logging
 import re
+from copy import copy
 from typing import Any
 
+from myst_nb.core import render
+from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
@@ -60,6 +63,23 @@ def remove_thebe(app: Sphinx) -> None:
     app.registry.css_files[:] = [each for each in app.registry.css_files if each[0] != "sphinx-thebe.css"]
 
 
+def join_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Réunit les morceaux consécutifs d'un même flux, tels qu'ils ont été écrits."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        previous = joined[-1] if joined else {}
+        if output["output_type"] == "stream" and previous.get("name") == output["name"]:
+            previous["text"] += output["text"]
+        else:
+            joined.append(copy(output))
+    return joined
+
+
+def print_as_written() -> None:
+    """Remplace la fusion des flux de myst_nb, qui ajoute une ligne vide là où le noyau a coupé la sortie."""
+    render.coalesce_streams = join_streams
+
+
 def translate_templates(app: Sphinx) -> None:
     """Traduit dans chaque page écrite les textes de FRENCH."""
     render = app.builder.templates.render
@@ -84,6 +104,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.setup_extension(name)
     remove_thebe(app)
     number_by_file_name()
+    print_as_written()
     app.connect("builder-inited", translate_templates)
     for handler in logging.getLogger("sphinx").handlers:
         handler.addFilter(is_readable)
