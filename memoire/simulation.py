@@ -308,7 +308,7 @@ def run(
         SimulationError: une mémoire (ou le modèle) a échoué ; le message nomme la stratégie et le tour.
     """
     if not isinstance(conversation, Conversation):
-        conversation = Conversation(tuple(_read_pairs(conversation)))
+        conversation = Conversation(tuple(read_pairs(conversation)))
     if not isinstance(memories, Mapping):
         raise TypeError(f"memories doit être un dictionnaire nom -> mémoire, reçu {type(memories).__name__}.")
     for name, memory in memories.items():
@@ -318,15 +318,15 @@ def run(
     result = Result(conversation)
     spoken = list(accumulate(message.tokens for message in conversation.messages))
     for index, message in enumerate(conversation.messages):
-        if _is_reply(message):
+        if is_reply(message):
             result.turns.append(conversation.turns[index])
             result.history.append(spoken[index])
     for name, memory in memories.items():
-        _Player(result, name, memory, model).play()
+        Player(result, name, memory, model).play()
     return result
 
 
-class _Player:
+class Player:
     """Joue la conversation dans une seule mémoire et range ses mesures dans le résultat."""
 
     def __init__(self, result: Result, name: str, memory: Memory, llm: LLM) -> None:
@@ -343,6 +343,7 @@ class _Player:
         self.retention: dict[str, list[str]] = result.retention.setdefault(name, {fact.id: [] for fact in facts})
 
     def play(self) -> None:
+        """Joue toute la conversation."""
         turn = 0
         try:
             self.memory.reset()
@@ -350,7 +351,7 @@ class _Player:
                 _add(self.memory, message)
                 if message.role == "user":
                     self.ask(turn)
-                elif _is_reply(message):
+                elif is_reply(message):
                     self.measure(turn)
         except Exception as error:
             raise SimulationError(
@@ -358,6 +359,7 @@ class _Player:
             ) from error
 
     def ask(self, turn: int) -> None:
+        """Pose au modèle les questions du tour, avec le contexte du moment."""
         for question in self.conversation.questions:
             if question.turn == turn:
                 context = self.memory.get_messages(query=question.text)
@@ -368,6 +370,7 @@ class _Player:
                 self.answers.append(Answer(question, reply.text, correct, abstained, reply.input_tokens))
 
     def measure(self, turn: int) -> None:
+        """Mesure le contexte à la fin du tour."""
         self.tokens.append(self.memory.get_total_tokens())
         self.contexts.append(self.memory.get_context())
         kept, others = self.match(self.memory.get_messages())
@@ -536,7 +539,7 @@ def _runs(words: Sequence[str]) -> set[tuple[str, ...]]:
     return set(zip(*(words[start:] for start in range(TRACE_WORDS)), strict=False))
 
 
-def _read_pairs(conversation: Iterable[tuple[str, str]]) -> Iterator[Message]:
+def read_pairs(conversation: Iterable[tuple[str, str]]) -> Iterator[Message]:
     """Lit des paires (rôle, contenu)."""
     if isinstance(conversation, (str, Mapping)) or not isinstance(conversation, Iterable):
         raise TypeError(f"La conversation doit être une suite de paires, reçu {type(conversation).__name__}.")
@@ -546,7 +549,8 @@ def _read_pairs(conversation: Iterable[tuple[str, str]]) -> Iterator[Message]:
         yield create_message(pair[0], pair[1])
 
 
-def _is_reply(message: Message) -> bool:
+def is_reply(message: Message) -> bool:
+    """Dit si un message est une réponse de l'assistant, et non un appel d'outil."""
     return message.role == "assistant" and not message.tool_calls
 
 

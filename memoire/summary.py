@@ -250,13 +250,12 @@ class ExtractiveSummarizer:
     def _fitting(self, facts: list[Fact], scores: dict[str, int]) -> list[Fact]:
         """Choisit les faits les plus riches qui tiennent ensemble ; à égalité, les plus récents."""
         left, chosen = self.max_words, set()
-        for place in sorted(range(len(facts)), key=lambda i: (-_richness(facts[i], scores), -i)):
+        for place in sorted(range(len(facts)), key=lambda i: (-self._richness(facts[i], scores), -i)):
             if (size := count_words(facts[place].text)) <= left:
                 chosen.add(place)
                 left -= size
         return [fact for place, fact in enumerate(facts) if place in chosen]
 
-
-def _richness(fact: Fact, scores: dict[str, int]) -> int:
-    """Note un fait : ses indices, et trois points de plus s'il donne sa valeur à un attribut."""
-    return scores.get(fact.text, 1) + 3 * bool(fact.attributes)
+    def _richness(self, fact: Fact, scores: dict[str, int]) -> int:
+        """Note un fait : ses indices, et trois points de plus s'il donne sa valeur à un attribut."""
+        return scores.get(fact.text, 1) + 3 * bool(fact.attributes)
