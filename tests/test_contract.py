@@ -2,9 +2,9 @@
 
 import copy
 import json
+import pickle
 import subprocess
 import sys
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -200,17 +200,13 @@ def test_each_message_is_counted_once(make: Any) -> None:
 def test_bounded_strategies_use_bounded_memory(name: str) -> None:
     memory = STRATEGIES[name]()
 
-    def feed_until(start: int, stop: int) -> int:
+    def state_size_after(start: int, stop: int) -> int:
         for turn in range(start, stop):
             memory.add_message("user", f"{turn:06d} " + f"le projet numéro {turn} avance " * 3)
-        return tracemalloc.get_traced_memory()[0]
+        return len(pickle.dumps(memory.checkpoint()))
 
-    tracemalloc.start()
-    try:
-        first = feed_until(0, 2_000)
-        assert feed_until(2_000, 6_000) < first + 200_000
-    finally:
-        tracemalloc.stop()
+    before = state_size_after(0, 600)
+    assert state_size_after(600, 1_800) < 1.1 * before
 
 
 # 5. Ce qui est rendu appartient à l'appelant
