@@ -219,7 +219,7 @@ def _slider(count: int, label: str, start: int | None) -> Any:
     value = count if start is None else start
     if not 1 <= value <= count:
         raise ValueError(f"start doit aller de 1 à {count}, reçu {start!r}.")
-    return widgets.IntSlider(value=value, min=1, max=count, description=label, layout={"width": "100%"})
+    return widgets.IntSlider(value=value, min=1, max=count, description=label, readout=False, layout={"width": "100%"})
 
 
 def _shared() -> dict[str, Any]:
