@@ -30,10 +30,10 @@ class ConversationBufferMemory(BaseMemory):
     @property
     def over_budget(self) -> bool:
         """Vrai si le dernier message, à lui seul, dépasse le budget."""
-        return self.get_total_tokens() > self.max_tokens
+        return self._tokens > self.max_tokens
 
     def _update(self, message: Message) -> None:
-        while self.over_budget and (oldest := self._boundary(1)) < len(self._messages):
+        while self._tokens > self.max_tokens and (oldest := self._boundary(1)) < len(self._messages):
             self._drop(oldest)
 
     def _replace_system(self, message: Message) -> None:

@@ -218,7 +218,7 @@ class QueriedMemory(BaseMemory):
     def get_total_tokens(self) -> int:
         """Donne la taille du dernier contexte fourni (sinon, de celui que donnerait ``get_context()``)."""
         notes = self._supplied[1] if self._supplied else self._notes(None)
-        return self._tokens + (self.system.tokens if self.system else 0) + sum(note.tokens for note in notes)
+        return self._tokens + sum(note.tokens for note in notes)
 
     def _ask(self, message: Message) -> None:
         """Prend note d'un nouveau message : ce qui avait été cherché ne vaut plus."""

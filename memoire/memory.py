@@ -88,7 +88,7 @@ class BaseMemory:
         """Oublie tout, invite système comprise."""
         self.system: Message | None = None
         self._messages: deque[Message] = deque()  # les messages gardés mot pour mot, du plus ancien au plus récent
-        self._tokens = 0  # leur taille totale, tenue à jour
+        self._tokens = 0  # leur taille totale et celle de l'invite système, tenues à jour
         self._awaited: frozenset[str] = frozenset()  # les appels d'outils encore sans résultat
 
     def add_message(
@@ -111,7 +111,8 @@ class BaseMemory:
             self._replace_system(message)
             return
         awaited = self._awaited
-        self._awaited = self._awaited_after(message)
+        if awaited or message.tool_calls or role == "tool":
+            self._awaited = self._awaited_after(message)
         self._push(message)
         try:
             self._update(message)
@@ -138,8 +139,8 @@ class BaseMemory:
     def get_total_tokens(self) -> int:
         """Donne la taille du contexte fourni, en tokens : invite système, notes et messages."""
         total = self._tokens
-        for piece in self._head(None):
-            total += piece.tokens
+        for note in self._notes(None):
+            total += note.tokens
         return total
 
     def checkpoint(self) -> dict[str, Any]:
@@ -164,6 +165,7 @@ class BaseMemory:
         return self._messages
 
     def _replace_system(self, message: Message) -> None:
+        self._tokens += message.tokens - (self.system.tokens if self.system else 0)
         self.system = message
 
     def _head(self, query: str | None) -> Iterable[Message | Note]:
@@ -202,4 +204,4 @@ class BaseMemory:
                     f"{message.tool_call_id!r} (en attente : {sorted(self._awaited) or 'aucun'})."
                 )
             return self._awaited - {message.tool_call_id}
-        return frozenset(call.id for call in message.tool_calls) if message.tool_calls else frozenset()
+        return frozenset(call.id for call in message.tool_calls)

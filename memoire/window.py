@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, takewhile
+from itertools import chain
 
 from memoire.memory import BaseMemory, BudgetError, Note, require_int
 from memoire.messages import Message, TokenCounter, count_tokens
@@ -99,10 +99,11 @@ class PriorityWindowMemory(SummarizingMemory):
         return self.exchange_count >= self.max_exchanges
 
     def _update(self, message: Message) -> None:
-        out = self._chosen_to_leave()
-        if out:
-            note = self._merged(chain.from_iterable(self._units[key] for key in out))
-            self._note = self._shortened(note) if note else None
+        if self.get_total_tokens() > self.max_tokens:
+            out = self._chosen_to_leave()
+            if self.summarize:
+                note = self._merged(chain.from_iterable(self._units[key] for key in out))
+                self._note = self._shortened(note) if note else None
             for key in out:
                 self._remove(key)
         while len(self._starts) > self.keep_exchanges:
@@ -111,27 +112,27 @@ class PriorityWindowMemory(SummarizingMemory):
     def _chosen_to_leave(self) -> list[int]:
         """Choisit les unités à sacrifier pour tenir dans le budget, résumé compris."""
         out: list[int] = []
-        excess = self.get_total_tokens() - self.max_tokens
-        if excess <= 0:
-            return out
-        excess += self.summary_tokens - (self._note.tokens if self._note else 0)
-        candidates = self._by_priority()
-        while excess > 0:
-            key = next(candidates, None)
-            if key is None:
-                raise BudgetError(
-                    f"Ce message ne tient pas dans le budget de {self.max_tokens} tokens, même sans les autres : "
-                    f"{excess} de trop. Raccourcissez-le ou augmentez max_tokens."
-                )
+        excess = self._tokens + self.summary_tokens - self.max_tokens
+        for key in self._by_priority():
+            if excess <= 0:
+                break
             out.append(key)
-            excess -= sum(message.tokens for message in self._units[key])
+            excess -= sum([message.tokens for message in self._units[key]])
+        if excess > 0:
+            raise BudgetError(
+                f"Ce message ne tient pas dans le budget de {self.max_tokens} tokens, même sans les autres : "
+                f"{excess} de trop. Raccourcissez-le ou augmentez max_tokens."
+            )
         return out
 
     def _by_priority(self) -> Iterator[int]:
         """Donne les clés, de la première à sacrifier à la dernière ; jamais celle du dernier message."""
         recent = self._starts[-self.keep_exchanges] if len(self._starts) >= self.keep_exchanges else 0
-        yield from takewhile(lambda key: key < recent, self._plain)
-        yield from takewhile(lambda key: key < recent, self._tools)
+        for keys in (self._plain, self._tools):
+            for key in keys:
+                if key >= recent:
+                    break
+                yield key
         yield from (key for key in self._units if recent <= key < self._last)
 
     def _shortened(self, note: Note) -> Note | None:
@@ -170,15 +171,16 @@ class PriorityWindowMemory(SummarizingMemory):
     def _remove(self, key: int) -> None:
         unit = self._units.pop(key)
         (self._tools if unit[0].tool_calls else self._plain).popleft()
-        self._tokens -= sum(message.tokens for message in unit)
+        self._tokens -= sum([message.tokens for message in unit])
 
     def _recent(self) -> Iterable[Message]:
         return chain.from_iterable(self._units.values())
 
     def _replace_system(self, message: Message) -> None:
-        previous, self.system = self.system, message
+        previous, tokens = self.system, self._tokens
+        super()._replace_system(message)
         try:
             self._update(message)
         except BaseException:
-            self.system = previous
+            self.system, self._tokens = previous, tokens
             raise
