@@ -28,7 +28,7 @@ book: $(STAMP) ## Construit le livre HTML dans _build/html (n'exécute que ce qu
 
 .PHONY: test
 test: $(STAMP) ## Lance tous les tests : paquet, outils, notebooks, livre construit
-	@$(PY) -m pytest -n auto --dist loadgroup --nbmake tests notebooks
+	@$(PY) -m pytest -n auto --dist loadfile --nbmake tests notebooks
 
 .PHONY: check
 check: $(STAMP) ## Vérifie sans rien exécuter : notebooks à jour, style, types (moins de 30 s)

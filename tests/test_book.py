@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tools import build
 
-pytestmark = [pytest.mark.book, pytest.mark.xdist_group("book")]
+pytestmark = pytest.mark.book
 
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 TOC = yaml.safe_load((build.ROOT / "_toc.yml").read_text("utf-8"))

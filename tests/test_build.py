@@ -13,7 +13,7 @@ import pytest
 from tools import build
 from tools.sphinx_course import join_streams
 
-pytestmark = [pytest.mark.book, pytest.mark.xdist_group("build")]
+pytestmark = pytest.mark.book
 
 HEADER = "---\njupytext:\n  format_name: myst\nkernelspec:\n  name: python3\n---\n"
 COUNTING = """
