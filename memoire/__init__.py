@@ -8,10 +8,20 @@ from memoire.buffer import ConversationBufferMemory
 from memoire.chatbot import Chatbot, SimpleChatbot, SlidingWindowChatbot, SmartChatbot
 from memoire.compression import HierarchicalSummaryMemory
 from memoire.entities import EntityMemory, EntityRegister, extract_entities
+from memoire.hierarchical import HierarchicalMemory
 from memoire.hybrid import HybridMemory
-from memoire.llm import SimulatedLLM
+from memoire.llm import FallbackLLM, ModelRouter, OpenAICompatibleLLM, SimulatedLLM, llm_from_env
 from memoire.memory import BaseMemory, BudgetError, Memory
 from memoire.messages import Message, ToolCall, count_tokens, render
+from memoire.persistence import (
+    PersistentMemory,
+    RedisSessionStore,
+    SessionMemory,
+    SQLiteSessionStore,
+    erase,
+)
+from memoire.rag import RAGMemory
+from memoire.storage import Receipt
 from memoire.summary import (
     SUMMARY_PROMPT,
     ExtractiveSummarizer,
@@ -31,12 +41,22 @@ __all__ = [
     "EntityMemory",
     "EntityRegister",
     "ExtractiveSummarizer",
+    "FallbackLLM",
+    "HierarchicalMemory",
     "HierarchicalSummaryMemory",
     "HybridMemory",
     "Memory",
     "Message",
+    "ModelRouter",
+    "OpenAICompatibleLLM",
+    "PersistentMemory",
     "PriorityWindowMemory",
+    "RAGMemory",
+    "Receipt",
+    "RedisSessionStore",
     "RollingSummary",
+    "SQLiteSessionStore",
+    "SessionMemory",
     "SimpleChatbot",
     "SimulatedLLM",
     "SlidingWindowChatbot",
@@ -45,7 +65,9 @@ __all__ = [
     "SummaryMemory",
     "ToolCall",
     "count_tokens",
+    "erase",
     "extract_entities",
+    "llm_from_env",
     "llm_summarizer",
     "render",
     "truncating_summarizer",

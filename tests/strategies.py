@@ -14,7 +14,9 @@ from memoire import (
     truncating_summarizer,
 )
 from memoire.compression import HierarchicalSummaryMemory, SelectionMemory
+from memoire.hierarchical import HierarchicalMemory
 from memoire.memory import BaseMemory
+from memoire.rag import RAGMemory
 from memoire.summary import ExtractiveSummarizer
 from memoire.vectors import HashingEmbedder
 
@@ -29,6 +31,9 @@ STRATEGIES: dict[str, Callable[..., BaseMemory]] = {
     "entités": lambda **kw: EntityMemory(4, **kw),
     "résumé hiérarchique": lambda **kw: HierarchicalSummaryMemory(**kw),
     "sélection": lambda **kw: SelectionMemory(HashingEmbedder(64), **kw),
+    "RAG": lambda **kw: RAGMemory(HashingEmbedder(64), **kw),
+    "RAG et résumé": lambda **kw: RAGMemory(HashingEmbedder(64), max_recent=3, summarize=truncating_summarizer, **kw),
+    "hiérarchique": lambda **kw: HierarchicalMemory("alice", HashingEmbedder(64), window_size=2, **kw),
 }
 """Toutes les stratégies, larges : ``STRATEGIES[nom](count_tokens=…)``."""
 
@@ -36,6 +41,9 @@ BUDGETED: dict[str, Callable[..., Any]] = {
     "tampon": lambda budget, **kw: ConversationBufferMemory(budget, **kw),
     "priorités": lambda budget, **kw: PriorityWindowMemory(budget, **kw),
     "priorités et résumé": lambda budget, **kw: PriorityWindowMemory(budget, summarize=truncating_summarizer, **kw),
+    "RAG": lambda budget, **kw: RAGMemory(
+        HashingEmbedder(16), max_tokens=budget, summarize=lambda summary, old: (summary + old[-1][1])[-40:], **kw
+    ),
 }
 """Celles qui déclarent un budget : ``BUDGETED[nom](budget, count_tokens=…)``."""
 
@@ -48,5 +56,7 @@ INJECTED: dict[str, Callable[[Callable[..., Any]], BaseMemory]] = {
     "hybride": lambda f: HybridMemory(2, f),
     "priorités": lambda f: PriorityWindowMemory(40, summarize=f),
     "entités": lambda f: EntityMemory(2, f),
+    "RAG": lambda f: RAGMemory(HashingEmbedder(16), max_recent=2, summarize=f),
+    "hiérarchique": lambda f: HierarchicalMemory("alice", HashingEmbedder(16), window_size=1, summarize=f),
 }
 """Celles qui appellent une fonction injectée ``f`` à l'ajout d'un message."""

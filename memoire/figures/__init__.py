@@ -2,7 +2,7 @@
 
 Chaque chapitre appelle d'abord `use_style()`, puis les fonctions dont il a besoin ; toutes acceptent
 `title=`. Un module par famille : `foundations` (chapitres 1 et 2), `windows` (3), `summaries` (4 et 5),
-`comparison` (9), `course` (accueil), sur le style commun de `style`.
+`production` (6 et 8), `comparison` (9), `course` (accueil), sur le style commun de `style`.
 """
 
 from memoire.figures.comparison import (
@@ -25,6 +25,7 @@ from memoire.figures.foundations import (
     token_rule_error,
     truncation_strip,
 )
+from memoire.figures.production import dashboard, fallback_flow, hierarchical_flow
 from memoire.figures.style import (
     STATUSES,
     STRATEGIES,
@@ -62,9 +63,12 @@ __all__ = [
     "crossing_turn",
     "cumulated_call_cost",
     "cumulated_cost",
+    "dashboard",
     "entity_timeline",
     "fact_loss",
+    "fallback_flow",
     "french_number",
+    "hierarchical_flow",
     "plural",
     "priority_budget",
     "retention_bars",

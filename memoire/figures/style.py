@@ -318,6 +318,20 @@ def new_axes(height: float = 4.2, title: str | None = None, grid: str = "y") -> 
     return fig, ax
 
 
+def new_panels(mosaic: Sequence[Sequence[str]], height: float, title: str | None = None) -> tuple[Figure, list[Axes]]:
+    """Crée une figure du cours à plusieurs cadres, placés selon `mosaic` et rendus dans l'ordre de leurs noms."""
+    with plt.rc_context(_RC):
+        fig, panels = plt.subplot_mosaic([list(row) for row in mosaic], figsize=(WIDTH, height))
+    axes = [panels[name] for name in sorted(panels)]
+    for ax in axes:
+        french_axis(ax.xaxis)
+        french_axis(ax.yaxis)
+        ax.tick_params(length=3)
+        ax.grid(axis="y")
+    set_title(axes[0], title)
+    return fig, axes
+
+
 def set_title(ax: Axes, title: str | None) -> None:
     """Pose un titre aligné au bord gauche de la figure, replié s'il est long."""
     if title:
