@@ -301,8 +301,8 @@ def test_two_currencies_are_not_added() -> None:
 
 
 @pytest.mark.parametrize("module", ["memoire", "memoire.llm", "memoire.costs"])
-def test_importing_loads_neither_client_nor_database_nor_numpy(module: str) -> None:
-    heavy = ("openai", "rich", "numpy", "sqlite3", "matplotlib", "httpx2", "redis", "qdrant_client", "filelock")
+def test_importing_loads_neither_client_nor_numpy(module: str) -> None:
+    heavy = ("openai", "rich", "numpy", "matplotlib", "httpx2", "redis", "qdrant_client", "filelock")
     code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
